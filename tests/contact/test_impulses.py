@@ -244,6 +244,13 @@ def test_appended_contacts_are_solved_after_the_ordered_ones():
     solver.colour_appended(contacts)
     solver.sweep(contacts, v, 5)
     assert np.array_equal(v.numpy(), apart.numpy())
+    # or alone
+    given = contacts.normal_impulses.numpy()[:200].copy()
+    solver.sweep(contacts, v, 5, appended_only=True)
+    solver, alone = parts[1]
+    solver.sweep(alone, apart, 5)
+    assert np.array_equal(v.numpy(), apart.numpy())
+    assert np.array_equal(contacts.normal_impulses.numpy()[:300], [*given, *alone.normal_impulses.numpy()[:100]])
 
 
 def test_no_contacts_are_no_work():

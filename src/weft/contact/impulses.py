@@ -36,6 +36,8 @@ from weft.runtime.native import load_vec2d, load_vec4d, load_vec4i, store_vec4d
 wp.set_module_options({"enable_backward": False})
 
 ZERO = wp.constant(wp.float64(0.0))
+# which contacts are swept: those that are stored in the order of their colours, all, or the appended ones
+ORDERED, ALL, APPENDED = (wp.constant(which) for which in range(3))
 # the least inverse mass of a stencil, as a fraction of the largest one of its vertices
 LEAST_INVERSE_MASS = wp.constant(wp.float64(0.01))
 
@@ -213,7 +215,7 @@ def sweep_impulses(
     arrivals: wp.array[int],
     sweeps: int,
     ordered_offsets: wp.array[int],
-    any_appended: int,
+    which: int,
     offsets: wp.array[int],
     order: wp.array[int],
     arrays: ContactArrays,
@@ -221,7 +223,10 @@ def sweep_impulses(
     v: wp.array[wp.vec3d],
     p: wp.array[wp.vec4d],
 ):
-    """Sweeps over all contacts: those stored in the order of their colours first, then the appended ones. `p` is a buffer."""
+    """Sweeps over the contacts that are stored in the order of their colours, then the appended ones, as `which` says.
+
+    `p` is a buffer.
+    """
     t = first + wp.tid()
     ordered = ordered_offsets[COLOURS + 1]
     contacts = ImpulseContacts()
@@ -242,10 +247,10 @@ def sweep_impulses(
     grid_barrier(arrivals)
     for sweep in range(sweeps):
         contacts.last = sweep == sweeps - 1
-        if ordered > 0:
+        if ordered > 0 and which != APPENDED:
             sweep_colours(t, threads, arrivals, ordered_offsets, contacts, p)
             sweep_uncoloured(t, arrivals, ordered_offsets[COLOURS], ordered, contacts, p)
-        if any_appended != 0:
+        if which != ORDERED:
             sweep_appended(t, threads, arrivals, ordered, offsets, order, contacts, p)
     for i in range(begin, end, step):
         v[i] = first_three(load_vec4d(p, i))
@@ -328,13 +333,17 @@ class ImpulseSolver:
         vertices = contacts.vertices[self.ordered : contacts.count] if self.ordered else contacts.vertices
         self._colouring.colour(vertices, contacts.count - self.ordered)
 
-    def sweep(self, contacts: ContactList, v: wp.array, sweeps: int) -> None:
-        """Solve all contacts a number of times, colour by colour; changes the velocities v and the accumulated impulses."""
-        any_appended = int(contacts.count > self.ordered)
-        colouring, bound = self._colouring, contacts.launch_bound
-        inputs = [sweeps, self.offsets, any_appended, colouring.offsets, colouring.order]
+    def sweep(self, contacts: ContactList, v: wp.array, sweeps: int, *, appended_only: bool = False) -> None:
+        """Solve contacts a number of times, colour by colour; changes the velocities v and the accumulated impulses.
+
+        `appended_only` leaves out those that are stored in the order of their colours: they give no other impulse than before.
+        """
+        appended = contacts.count - self.ordered
+        which = APPENDED if appended_only else ALL if appended else ORDERED
+        colouring, bound = self._colouring, appended if appended_only else contacts.launch_bound
+        inputs = [sweeps, self.offsets, which, colouring.offsets, colouring.order]
         inputs += [contacts.arrays, self.inverse_mass, v, self._packed]
-        given = ("sweep", sweeps, any_appended, bound, v, contacts.vertices, allocation_epoch())
+        given = ("sweep", sweeps, which, bound, v, contacts.vertices, allocation_epoch())
         self._graphs.run(lambda: self.run(bound, sweep_impulses, inputs, sweeps), *given)
 
     def threads_for(self, count: int) -> int:

@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import weft
 from weft.methods import make_method
+from weft.methods.robust import collision_rounds
 from weft.methods.robust.collision_rounds import LARGEST_ANGLE, Zones, carried_velocity, rigid_velocity
 from weft.world import World
 
@@ -180,7 +181,11 @@ def test_few_collisions_that_impulses_leave_are_left_to_zones_and_many_to_shorte
     )
     world = World(scene, "cpu")
     method, state = make_method(world, scene.method), world.initial_state()
-    monkeypatch.setattr(method.solver, "sweep", lambda *_: None)
+    alone = []
+    monkeypatch.setattr(method.solver, "sweep", lambda *_, appended_only=False: alone.append(appended_only))
     reports = method.divide_step(state, 1.0 / 360.0)
+    # first the repulsion, then rounds: of few collisions those after the first are about the collisions alone
+    rounds, few = alone[1 : 1 + collision_rounds.IMPULSE_ROUNDS + collision_rounds.ALONE_ROUNDS], "cells" not in below
+    assert rounds == [few and number >= collision_rounds.IMPULSE_ROUNDS for number in range(len(rounds))]
     assert sum(report.zones for report in reports) > 0 and not any(report.problems for report in reports)
     assert (len(reports) > 1) == halved

@@ -360,20 +360,21 @@ def test_steps_are_halved_when_something_comes_fast_and_doubled_again():
     assert steps[0] == usual and max(steps) > usual and steps[-1] == usual
 
 
-def test_rounds_for_a_few_of_many_contacts_have_fewer_sweeps(monkeypatch):
+def test_few_collisions_among_many_contacts_are_swept_alone_at_once(monkeypatch):
     """And nothing passes through anything with these either, which Run looks at."""
-    given = {}
+    alone = {}
     for many in (0, collision_rounds.MANY_CONTACTS):
         monkeypatch.setattr(collision_rounds, "MANY_CONTACTS", many)
-        monkeypatch.setattr(collision_rounds, "FEW_FRACTION", 1.0)
-        run, given[many] = Run(tumbling()), []
-        sweep = run.method.solver.sweep
-        monkeypatch.setattr(
-            run.method.solver, "sweep", lambda *rest, of=given[many], do=sweep: (of.append(rest[-1]), do(*rest))
-        )
+        run, alone[many] = Run(tumbling()), 0
+
+        def sweep(*rest, of=many, do=run.method.solver.sweep, appended_only=False):
+            alone[of] += appended_only
+            do(*rest, appended_only=appended_only)
+
+        monkeypatch.setattr(run.method.solver, "sweep", sweep)
         assert sum(row["collisions"] for _, row in run.frames(15)) > 0
-    few, usual = given.values()
-    assert collision_rounds.FEW_SWEEPS in few and collision_rounds.FEW_SWEEPS not in usual
+    few, usual = alone.values()
+    assert few > 2 * usual
 
 
 def test_fine_cloth_that_hangs_comes_to_rest():
