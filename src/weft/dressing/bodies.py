@@ -1,6 +1,7 @@
 """The bodies that wear garments: still or animated, from files of all kinds, and what is wrong with them."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from scipy.spatial import ConvexHull, QhullError, cKDTree
 
 from weft.dressing.arrange import cut_edges, tube_girths
 from weft.errors import MeshError, WeftError, WeftWarning
-from weft.garment import CutGarment
+from weft.garment import CutGarment, Pattern
 from weft.mesh import TriMesh, load_mesh
 from weft.mesh.sequences import read_sequence
 
@@ -77,28 +78,32 @@ def read_body(body: str | Path | TriMesh, *, motion: str | Path | None = None, f
     return DressBody(mesh, path, frames, 1.0 / step if step > 0.0 else 60.0)
 
 
-def check_body(body: DressBody, cut: CutGarment) -> None:
-    """Refuse a body in wrong units, and a garment that is not placed around it; warn of holes."""
+def check_body(body: DressBody, patterns: Sequence[Pattern]) -> None:
+    """Refuse a body in wrong units, and patterns that are not placed around it; warn of holes.
+
+    Nothing is cut yet: a pattern whose unit is off by ten has a hundred times as many triangles.
+    """
     low, high = body.mesh.bounds
     height = float(high[1] - low[1])
     name = body.path.name if body.path is not None else "the body"
     if not SMALLEST_BODY <= height <= LARGEST_BODY:
         unit = "in centimetres" if height > LARGEST_BODY else "in kilometres or the like"
         raise WeftError(f"{name} is {height:.3g} m tall: it is probably {unit}; weft reads metres, y up")
-    largest = max(cut.pattern.panels, key=lambda panel: panel.size)
-    if largest.size < LEAST_PANEL * height:
-        raise WeftError(
-            f"{cut.pattern.name} is far too small for the body: panel {largest.name!r}, the largest, is "
-            f"{100 * largest.size:.1f} cm long, and the body {100 * height:.0f} cm tall; look at properties.units_in_meter"
-        )
-    middle = 0.5 * (cut.vertices.min(axis=0) + cut.vertices.max(axis=0))
-    if (middle < low).any() or (middle > high).any():
-        at = ", ".join(f"{x:.2f}" for x in middle)
-        raise WeftError(
-            f"{cut.pattern.name}: its panels stand around [{at}] m, which is not in {name}; move the body, y up and facing z, "
-            "or look at properties.units_in_meter"
-        )
-    _check_girth(body.mesh, cut)
+    for pattern in patterns:
+        largest = max(pattern.panels, key=lambda panel: panel.size)
+        if largest.size < LEAST_PANEL * height:
+            raise WeftError(
+                f"{pattern.name} is far too small for the body: panel {largest.name!r}, the largest, is "
+                f"{100 * largest.size:.1f} cm long, and the body {100 * height:.0f} cm tall; look at properties.units_in_meter"
+            )
+        outlines = np.concatenate([panel.placed(panel.outline) for panel in pattern.panels])
+        middle = 0.5 * (outlines.min(axis=0) + outlines.max(axis=0))
+        if (middle < low).any() or (middle > high).any():
+            at = ", ".join(f"{x:.2f}" for x in middle)
+            raise WeftError(
+                f"{pattern.name}: its panels stand around [{at}] m, which is not in {name}; move the body, y up and facing "
+                "z, or look at properties.units_in_meter"
+            )
     holes = len(body.mesh.boundary_loops)
     if holes:
         count = "1 hole" if holes == 1 else f"{holes} holes"
@@ -107,7 +112,7 @@ def check_body(body: DressBody, cut: CutGarment) -> None:
         warnings.warn(text, WeftWarning, stacklevel=2)
 
 
-def _check_girth(body: TriMesh, cut: CutGarment) -> None:
+def check_girth(body: TriMesh, cut: CutGarment) -> None:
     """Refuse a garment that is far too small for the body: its tubes are, everywhere along them."""
     for axis, middle, places, girths in tube_girths(cut):
         around = np.array([_girth_of_body(body, axis, middle, height) for height in places])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.cache import Cache
 from weft.dressing.attachment import check_labels, follow_body, held_vertices
-from weft.dressing.bodies import DressBody, check_body, read_body
+from weft.dressing.bodies import DressBody, check_body, check_girth, read_body
 from weft.dressing.fit import Fit, measure_fit
 from weft.dressing.sewing import FPS, Progress, SewnGarment, joined, open_seams, sew_garments, stitch_gaps
 from weft.dressing.tension import check_tension, tightened
@@ -156,9 +156,10 @@ def dress(
     other = None if onto is None else read_body(onto)
     material = Material(preset=material) if isinstance(material, str) else material  # type: ignore[arg-type]
     settings = _Settings(out, material, thickness, method, attach)
+    check_body(who, read)
     cuts = [tightened(cut_pattern(pattern, edge), tension) for pattern in read]
     for cut in cuts:
-        check_body(who, cut)
+        check_girth(who.mesh, cut)
     sewn_body = who.mesh if other is None or other.same_triangles(who) else other.mesh
     how: dict[str, Any] = {"material": material, "thickness": thickness, "method": method, "progress": progress}
     sewn = sew_garments(cuts, sewn_body, edge, tension, **how)
