@@ -169,3 +169,15 @@ def test_functions_of_the_caller_run_one_after_the_other(threads):
     sims.add_force(wind)
     sims.step()
     assert called == sorted(called) and set(called) == set(range(6))
+
+
+def test_what_is_not_finite_in_a_world_is_named_and_the_others_are_measured():
+    sims = weft.Simulation(scene(), worlds=3)
+    alone = weft.Simulation(scene())
+    alone.advance(2)
+    sims.advance(1)
+    x = sims.positions
+    x[1, 4, 0] = np.nan
+    with pytest.raises(WeftError, match="world 1"):
+        sims.advance(1)
+    assert sims.worlds[0].report["stretch"] == alone.report["stretch"] == sims.worlds[2].report["stretch"]

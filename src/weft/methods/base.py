@@ -110,9 +110,10 @@ class Method(ABC):
                 after_step()
         return self.frame_row(state, reports)
 
-    def frame_row(self, state: State, reports: list[StepReport]) -> dict[str, Any]:
-        """The row of the report for a frame with these steps, which the state is at the end of."""
-        stretch = worst_stretch(self.world, state)
+    def frame_row(self, state: State, reports: list[StepReport], stretch: float | None = None) -> dict[str, Any]:
+        """The row of the report for a frame with these steps, which the state is at the end of; `stretch` if it is known."""
+        if stretch is None:
+            stretch = worst_stretch(self.world, state)
         counts = {"steps": len(reports), **summarise(reports), "stretch": stretch}
         return {**counts, **self.frame_columns(), **self.state_columns(state)}
 

@@ -9,6 +9,7 @@ one array each. With `robust` and `guarded` the worlds take what their steps hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ import numpy.typing as npt
 import warp as wp
 
 from weft.errors import Unstable, WeftError
-from weft.run.checks import ByName, check_callback, check_count, fill, to_array
+from weft.run.batch_handles import BatchBody, BatchHold, Mask
+from weft.run.checks import ByName, check_callback, check_count, fill
 from weft.run.contact_report import Contacts
 from weft.run.controls import Floats
 from weft.run.handles import SavedSimulation
@@ -30,8 +32,6 @@ from weft.scene.size import check_worlds
 
 if TYPE_CHECKING:
     from weft.methods.joined import JoinedRobust
-
-Mask = npt.ArrayLike | None
 
 # worlds that take their steps together at most. Tables of pairs of bodies grow with the square of it; on the CPU more than a
 # few gain nothing, and what a step works with falls out of the cache
@@ -84,6 +84,13 @@ class SimulationBatch:
             world.forget_views()
         return together
 
+    @cached_property
+    def _measures(self) -> Any:
+        """What is measured at the end of a frame."""
+        from weft.run.batch_measures import BatchMeasures
+
+        return BatchMeasures([world.world for world in self.worlds], self._x, self._v)
+
     @property
     def report(self) -> tuple[dict[str, Any], ...]:
         """The `Simulation.report` of each world."""
@@ -125,28 +132,41 @@ class SimulationBatch:
         together = self.world.device.is_cpu and not any(self.worlds[k].calls_back for k in chosen)
         failed: dict[int, WeftError] = {}
 
-        def in_each(act: Callable[[Simulation], None], worlds: Sequence[int]) -> None:
+        def in_each(act: Callable[[int], object], worlds: Sequence[int]) -> list[int]:
+            """Act in these worlds; gives those in which the answer is true."""
+            found: list[int] = []
+
             def act_in(k: int) -> None:
                 try:
-                    act(self.worlds[k])
+                    if act(k):
+                        found.append(k)
                 except WeftError as error:
                     failed[k] = error
 
             run_side_by_side(act_in, worlds, together=together)
+            return sorted(found)
 
         groups = self._find_groups()
         if not groups:
-            in_each(lambda world: world.advance(frames) if frames else world.step(), chosen.tolist())
+            in_each(lambda k: self.worlds[k].advance(frames) if frames else self.worlds[k].step(), chosen.tolist())
         else:
             goals = {k: self._aim(self.worlds[k], frames) for k in chosen.tolist()}
             while going := [k for k, goal in goals.items() if self._steps_done(k) < goal and k not in failed]:
                 self._take_common(groups, going, together=together)
-                in_each(Simulation.take_step, going)
+                ended = in_each(lambda k: self.worlds[k].step_only(), going)
+                if ended:
+                    measured = self._measures.find()
+                    in_each(partial(self._end_frame, measured), ended)
         if failed:
             k = min(failed)
             if isinstance(failed[k], Unstable):
                 raise Unstable(f"world {k}: {failed[k].args[0]}") from None
             raise WeftError(f"world {k}: {failed[k]}") from None
+
+    def _end_frame(self, measured: tuple[Floats, npt.NDArray[np.bool_]], k: int) -> None:
+        """End the frame of a world, with the strains of all worlds and whether their numbers are sound."""
+        stretch, sound = measured
+        self.worlds[k].end_frame(float(stretch[k]), checked=bool(sound[k]))
 
     def _aim(self, world: Simulation, frames: int) -> int:
         """Let bodies and held vertices reach their goals after so many frames, or after a step; gives which step that is."""
@@ -289,88 +309,6 @@ class SimulationBatch:
         """(w, 3) forces in N and (w, 3) torques in N m of all contacts of a body, see `Simulation.contact_forces`."""
         found = [world.contact_forces(name) for world in self.worlds]
         return np.array([one.force for one in found]), np.array([one.torque for one in found])
-
-
-class BatchBody:
-    """A cloth or a collider of every world."""
-
-    def __init__(self, batch: SimulationBatch, name: str) -> None:
-        self._batch, self.name = batch, name
-        self._of = [world.bodies[name] for world in batch.worlds]
-        self.kind, self.vertices, self.faces = self._of[0].kind, self._of[0].vertices, self._of[0].faces
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name!r} in {len(self._of)} worlds>"
-
-    @property
-    def positions(self) -> Any:
-        """(w, n, 3) m: a view."""
-        return self._own(self._batch._x)
-
-    @property
-    def velocities(self) -> Any:
-        """(w, n, 3) m/s: a view."""
-        return self._own(self._batch._v)
-
-    def _own(self, array: wp.array) -> Any:
-        own = array[:, self.vertices.start : self.vertices.stop]
-        return own.numpy() if self._batch.world.device.is_cpu else own
-
-    @property
-    def pose(self) -> Floats:
-        """(w, 4, 4) a copy; set it to (w, 4, 4), or to one (4, 4) for all worlds, see `SimulatedBody.pose`."""
-        return np.array([body.pose for body in self._of])
-
-    @pose.setter
-    def pose(self, value: npt.ArrayLike) -> None:
-        poses = to_array(f"the poses of {self.name!r}", value)
-        if poses.shape not in ((4, 4), (len(self._of), 4, 4)):
-            raise WeftError(
-                f"the poses of {self.name!r} are an array ({len(self._of)}, 4, 4) or (4, 4), not {poses.shape}"
-            )
-        for body, pose in zip(self._of, np.broadcast_to(poses, (len(self._of), 4, 4)), strict=True):
-            body.pose = pose
-
-
-class BatchHold:
-    """The same vertices of a cloth, held in every world."""
-
-    def __init__(self, batch: SimulationBatch, holds: list[Any]) -> None:
-        self._batch, self._holds = batch, holds
-        self.vertices = holds[0].vertices
-
-    def __repr__(self) -> str:
-        return f"<Hold of {len(self.vertices)} vertices in {self.held.sum()} of {len(self._holds)} worlds>"
-
-    @property
-    def positions(self) -> Floats:
-        """(w, k, 3) where the vertices are now, m: a copy."""
-        return np.array([hold.positions for hold in self._holds])
-
-    @property
-    def held(self) -> npt.NDArray[np.bool_]:
-        """(w,) whether they are still held."""
-        return np.array([hold.held for hold in self._holds])
-
-    @property
-    def target(self) -> Floats:
-        """(w, k, 3) a copy of the targets; where a world has released its vertices, where they are."""
-        return np.array([hold.target if hold.held else hold.positions for hold in self._holds])
-
-    @target.setter
-    def target(self, value: npt.ArrayLike) -> None:
-        shape = (len(self._holds), len(self.vertices), 3)
-        targets = to_array("the targets", value)
-        if targets.shape != shape:
-            raise WeftError(f"the targets are an array {shape}, not {targets.shape}")
-        for hold, target in zip(self._holds, targets, strict=True):
-            if hold.held:
-                hold.target = target
-
-    def release(self, mask: Mask = None) -> None:
-        """Let go in the chosen worlds."""
-        for k in self._batch._chosen(mask):
-            self._holds[k].release()
 
 
 def _scenes(scene: Scene | str | Path | Sequence[Scene], worlds: int | None) -> list[Scene]:

@@ -67,11 +67,11 @@ class SimulatedBody:
     def pose(self, value: npt.ArrayLike) -> None:
         pose = check_pose(self.name, value)
         simulation = self._simulation
-        steered = self.name in simulation.controls.poses
-        glide = simulation.controls.steer(self.name, self.pose_now(), simulation.time)
-        glide.goal[...] = pose
-        if not steered:
+        glide = simulation.controls.poses.get(self.name)
+        if glide is None:
+            glide = simulation.controls.steer(self.name, self.pose_now(), simulation.time)
             simulation.method.collider_moves()
+        glide.goal[...] = pose
 
     @property
     def rigid(self) -> bool:

@@ -258,8 +258,9 @@ class SceneRun:
     def _columns_at_start(self) -> dict[str, Any]:
         """The method's report columns for the initial state, in which only the stretch can differ from zero."""
         from weft.methods.base import worst_stretch
+        from weft.run.checks import check_stable
 
-        self.simulation.check_stable()
+        check_stable(self.simulation.world, self.simulation.state)
         stretch = worst_stretch(self.world, self.state)
         counts = {"steps": 0, "contacts": 0, "collisions": 0, "zones": 0, "stretch": stretch, "status": "ok"}
         return {**counts, **self.method.state_columns(self.state)}

@@ -130,41 +130,46 @@ class Simulation:
     def step(self) -> None:
         """Move forward by `dt`; so many steps as a frame has are the same as `advance()`, to the byte."""
         self.aim(0)
-        self.take_step()
+        if self.step_only():
+            self.end_frame()
 
-    def take_step(self) -> None:
-        """A step of a frame that is counted step by step, towards the goals that are set already."""
-        state, frame = self.state, self.state.frame
-        if state.step == 0:
+    def step_only(self) -> bool:
+        """A step of a frame, towards the goals that are set already: gives whether it ends, and `end_frame` is to follow."""
+        if self.state.step == 0:
             self._reports = []
-        self._reports += self.method.advance_step(state)
+        self._reports += self.method.advance_step(self.state)
         self._step_done()
-        if state.frame != frame:
-            self._frame_done(self.method.frame_row(state, self._reports))
+        return self.state.step == 0
+
+    def end_frame(self, stretch: float | None = None, *, checked: bool = False) -> None:
+        """Report the frame; its largest stretch may be known, and that all numbers are finite may be `checked`."""
+        self._frame_done(self.method.frame_row(self.state, self._reports, stretch), checked=checked)
 
     def advance(self, frames: int = 1) -> None:
         """Move forward by whole frames; a frame that was begun by `step` counts as the first. Goals are reached at the end."""
-        frames = checks.check_count("a simulation advances by", frames, "one whole frame")
-        self.aim(frames)
-        last = self.state.frame + frames
+        self.aim(checks.check_count("a simulation advances by", frames, "one whole frame"))
+        last = self.state.frame + int(frames)
         while self.state.step:
-            self.take_step()
+            if self.step_only():
+                self.end_frame()
         while self.state.frame < last:
             self._frame_done(self.method.advance_frame(self.state, self._step_done))
 
     def aim(self, frames: int) -> None:
         """Let bodies and held vertices reach their goals after so many frames, or with 0 after a step."""
         frame, fps = self.state.frame, self.scene.fps
-        end = (frame + frames) / fps if frames else frame / fps + (self.state.step + 1) * self.dt
-        self.controls.aim(self.time, end)
+        self.controls.aim(
+            self.time, (frame + frames) / fps if frames else frame / fps + (self.state.step + 1) * self.dt
+        )
 
     def _step_done(self) -> None:
         for callback in self._after_steps:
             callback(self)
 
-    def _frame_done(self, row: dict[str, Any]) -> None:
+    def _frame_done(self, row: dict[str, Any], *, checked: bool = False) -> None:
         self.counts, self._report = {"frame": self.state.frame, "time": self.state.time, **row}, {}
-        self.check_stable()
+        if not checked:
+            checks.check_stable(self.world, self.state)
         for callback in self._after_frames:
             callback(self)
 
@@ -176,8 +181,8 @@ class Simulation:
         where the cloth has moved on since. A frame that has some is not "ok", whatever the method says.
         """
         if self.counts and not self._report:
-            due = self.scene.check and self.frame % self.scene.check == 0
-            due = due and (self.frame, 0) == (self.counts["frame"], self.state.step)
+            here = (self.frame, 0) == (self.counts["frame"], self.state.step)
+            due = here and self.scene.check and self.frame % self.scene.check == 0
             row = {**self.counts, "intersections": len(self.guard.find(self.state.x)) if due else -1}
             self._report = {**row, "status": checks.frame_status(row)}
         return self._report
@@ -189,12 +194,7 @@ class Simulation:
 
         return CrossingGuard(self.world)
 
-    def check_stable(self) -> None:
-        """Raise an error that names the first vertex whose position or velocity is not finite or far too large."""
-        checks.check_stable(self.world, self.state)
-
     # arrays
-
     @property
     def positions(self) -> Any:
         """(n, 3) the vertices of all cloths, m: a view, numpy on the CPU, a Warp array on a GPU."""

@@ -13,13 +13,13 @@ import warp as wp
 
 from weft.errors import SceneError
 from weft.mesh import TriMesh
-from weft.runtime.buffers import read
 from weft.runtime.launch import launch
 from weft.scene import Cloth, Grid, Material, Scene, Strip
 from weft.scene.resolve import Resolved, resolve_collider, resolve_scene
 from weft.scene.resolved_motion import ResolvedMotion, RigidMotion
 from weft.world.kinematics import Kinematics, Prescription
 from weft.world.seams import join_seams
+from weft.world.stretch import largest_stretch
 from weft.world.surface import Surface
 
 wp.set_module_options({"enable_backward": False})
@@ -58,10 +58,6 @@ class State:
         return self.v.numpy().copy()
 
 
-# threads that measure edges at most: each takes many edges, so that few of them contend for the one maximum
-STRETCH_THREADS = 16384
-
-
 @wp.kernel
 def move_prescribed(
     first: int,
@@ -76,24 +72,6 @@ def move_prescribed(
     i = offset + first + wp.tid()
     x_end[i] = target[i]
     v_end[i] = (target[i] - x[i]) / dt
-
-
-@wp.kernel
-def measure_stretch(
-    first: int,
-    threads: int,
-    edges: wp.array[wp.vec2i],
-    rest: wp.array[wp.float64],
-    x: wp.array[wp.vec3d],
-    largest: wp.array[wp.float64],
-):
-    """Thread i of `threads` measures every `threads`-th edge; the largest ratio of length to rest length goes to `largest`."""
-    i = first + wp.tid()
-    found = wp.float64(0.0)
-    for k in range(i, edges.shape[0], threads):
-        e = edges[k]
-        found = wp.max(found, wp.length(x[e[1]] - x[e[0]]) / rest[k])
-    wp.atomic_max(largest, i % largest.shape[0], found)
 
 
 class Kick(Protocol):
@@ -185,7 +163,9 @@ class World:
         self.rest_shape = wp.array(self._rest_shape(), dtype=wp.vec3d, device=self.device)
         self.friction_static, self.friction_kinetic = self._friction()
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
-        self._host_target = np.zeros((self.vertex_count, 3))
+        self.host_target = np.zeros((self.vertex_count, 3))
+        """the same on the host, see `prescribe`; may be a part of an array of several worlds"""
+        self._target_due = False
         self._phase = -1
         # called with the state when a step begins; a run watches its frames with it
         self.on_step: Callable[[State], None] | None = None
@@ -206,6 +186,20 @@ class World:
 
     def begin_step(self, state: State, dt: float) -> None:
         """Set `inverse_mass` for the pins that hold now, and `target` to where prescribed vertices will be after dt."""
+        self.prescribe(state, dt)
+        if not self._target_due:
+            return
+        self._target_due = False
+        # without pinned vertices no cloth vertex has a target: copy those of the colliders alone
+        first = 0 if self._pinned else self.cloth_vertex_count
+        if self.device.is_cpu:
+            self.target.numpy()[first:] = self.host_target[first:]
+        elif first < self.vertex_count:
+            source = wp.array(self.host_target, dtype=wp.vec3d, device="cpu", copy=False)
+            wp.copy(self.target, source, first, first, self.vertex_count - first)
+
+    def prescribe(self, state: State, dt: float) -> None:
+        """As `begin_step`, but set `host_target` alone: steps of several worlds upload all of these at once."""
         if self.on_step is not None:
             self.on_step(state)
         if self.kick is not None:
@@ -222,14 +216,8 @@ class World:
         if poses is not None and self._placed == (phase, poses):
             return
         self._placed = phase, poses
-        self.kinematics.place(self._host_target, state.time, state.time + dt)
-        # without pinned vertices no cloth vertex has a target: copy those of the colliders alone
-        first = 0 if self._pinned else self.cloth_vertex_count
-        if self.device.is_cpu:
-            self.target.numpy()[first:] = self._host_target[first:]
-        elif first < self.vertex_count:
-            source = wp.array(self._host_target, dtype=wp.vec3d, device="cpu", copy=False)
-            wp.copy(self.target, source, first, first, self.vertex_count - first)
+        self.kinematics.place(self.host_target, state.time, state.time + dt)
+        self._target_due = True
 
     def set_colliders(self, scene: Scene) -> None:
         """Have the colliders of another scene with the same cloths; a name that both have is the same collider.
@@ -272,12 +260,7 @@ class World:
 
     def largest_stretch(self, x: wp.array) -> float:
         """The largest ratio of an edge's length to its rest length, over all cloths."""
-        edges, rest = self.cloth_edges
-        threads = min(len(edges), STRETCH_THREADS)
-        # Warp's atomics are no atomics on the CPU, where each thread writes a maximum of its own
-        largest = wp.zeros(max(1, threads) if self.device.is_cpu else 1, dtype=wp.float64, device=self.device)
-        launch(measure_stretch, threads, [threads, edges, rest, x, largest], device=self.device, grain=64)
-        return float(read((largest, 0, len(largest)))[0].max())
+        return largest_stretch(*self.cloth_edges, x)
 
     @cached_property
     def cloth_edges(self) -> tuple[wp.array, wp.array]:

@@ -64,7 +64,12 @@ def copy_spring(source: StepArrays, i: int, to: StepArrays, k: int):
 
 @wp.kernel
 def gather_vertices(
-    first: int, worlds: wp.array[StepArrays], world: wp.array[int], number: wp.array[int], joined: StepArrays
+    first: int,
+    worlds: wp.array[StepArrays],
+    world: wp.array[int],
+    number: wp.array[int],
+    joined: StepArrays,
+    targets: wp.array2d[wp.vec3d],
 ):
     """Take positions, velocities and what is prescribed from the worlds; number[i] is the number of vertex i in world[i]."""
     i = first + wp.tid()
@@ -72,7 +77,7 @@ def gather_vertices(
     own = worlds[world[i]]
     joined.x[i] = own.x[k]
     joined.v[i] = own.v[k]
-    joined.target[i] = own.target[k]
+    joined.target[i] = targets[world[i], k]
     joined.inverse_mass[i] = own.inverse_mass[k]
     joined.substep[i] = own.substep[0]
 
@@ -141,6 +146,8 @@ class JoinedRobust(Robust):
         self._arrays = [_arrays_of(method, state) for method, state in zip(methods, states, strict=True)]
         self._worlds = wp.array(self._arrays, dtype=StepArrays, device=device)
         self._joined_arrays = _arrays_of(self, self.state)
+        targets = joined.targets
+        self._targets = targets if device.is_cpu else wp.empty_like(targets, device=device, pinned=False)
         self._chosen = wp.zeros(len(methods), dtype=int, device=device)
         self._solves = 1
         self._taking: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -208,7 +215,9 @@ class JoinedRobust(Robust):
     def _begin_step(self, state: State, dt: float) -> None:
         """Take the state of all worlds."""
         self._own = None
-        self._exchange(gather_vertices, gather_springs, self._joined_arrays)
+        if self.joined.device.is_cuda:
+            wp.copy(self._targets, self.joined.targets)
+        self._exchange(gather_vertices, gather_springs, [self._joined_arrays, self._targets], [self._joined_arrays])
 
     def _propose(self, state: State, dt: float) -> int:
         """What the dynamics propose, each world with its own number of substeps; one that needs far more drops out."""
@@ -235,13 +244,16 @@ class JoinedRobust(Robust):
         flags = np.zeros(len(self.methods), np.int32)
         flags[self._taking] = 1
         self._chosen.assign(flags)
-        self._exchange(scatter_vertices, scatter_springs, self._joined_arrays, self._chosen)
+        given = [self._joined_arrays, self._chosen]
+        self._exchange(scatter_vertices, scatter_springs, given, given)
 
-    def _exchange(self, of_vertices: wp.Kernel, of_springs: wp.Kernel, *arrays: Any) -> None:
+    def _exchange(
+        self, of_vertices: wp.Kernel, of_springs: wp.Kernel, vertices: Sequence[Any], springs: Sequence[Any]
+    ) -> None:
         """Copy vertices and springs between the worlds and all of them together."""
         device, of_slot = self.joined.device, self.dynamics.of_slot
-        launch(of_vertices, len(self._number), [self._worlds, self._world, self._number, *arrays], device=device)
-        launch(of_springs, len(self._slot), [self._worlds, of_slot, self._slot, *arrays], device=device)
+        launch(of_vertices, len(self._number), [self._worlds, self._world, self._number, *vertices], device=device)
+        launch(of_springs, len(self._slot), [self._worlds, of_slot, self._slot, *springs], device=device)
 
     def _give(self, dt: float) -> None:
         """Let the methods of the worlds that took the step know that it is taken."""

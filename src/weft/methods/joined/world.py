@@ -38,6 +38,8 @@ class JoinedWorld(World):
         self.rest_positions = self.of_vertices([one.rest_positions for one in worlds])
         self.mass = self.of_vertices([one.mass for one in worlds])
         self.kinematics = Kinematics([])
+        self.targets = self._share_targets()
+        """(w, n) on the host, where prescribed vertices of each world will be after the step"""
         self._upload()
 
     def of_vertices(self, values: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
@@ -45,6 +47,15 @@ class JoinedWorld(World):
         together = np.empty((self.place.size, *np.shape(values[0])[1:]), np.asarray(values[0]).dtype)
         for place, own in zip(self.place, values, strict=True):
             together[place] = own
+        return together
+
+    def _share_targets(self) -> wp.array:
+        """One array for the targets of all worlds, which they write into."""
+        shape, pinned = (len(self.worlds), self.worlds[0].vertex_count), self.device.is_cuda
+        together: wp.array = wp.zeros(shape, dtype=wp.vec3d, device="cpu", pinned=pinned)
+        for own, world in zip(together.numpy(), self.worlds, strict=True):
+            own[...] = world.host_target
+            world.host_target = own
         return together
 
     def contact_stiffness(self) -> np.ndarray:

@@ -160,7 +160,7 @@ class Robust(Method):
             return False
         fps = self.world.scene.fps
         state.time = self.lengths.start(state, fps)
-        self.world.begin_step(state, self.lengths.longest(fps))
+        self.world.prescribe(state, self.lengths.longest(fps))
         self.dynamics.pin(state)
         return True
 
