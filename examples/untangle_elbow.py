@@ -97,13 +97,17 @@ def scene(size: str = "quick", *, pinch: bool = True) -> weft.Scene:
 
 
 def inside_both(x: np.ndarray, time: float) -> np.ndarray:
-    """Which points are well inside both arms, by the arms' formulas."""
+    """Which points are well inside both arms, by the arms' formulas, and between them: the way out of one is not that out of
+    the other, as it is at the point of the elbow."""
     angle = np.radians(fold(time))
-    depths = []
+    ways = []
     for end in (np.array([-1.0, 0.0, 0.0]), np.array([np.cos(angle), np.sin(angle), 0.0])):
         part = np.clip(x @ end, 0.0, LENGTH)
-        depths.append(RADIUS - np.linalg.norm(x - part[:, None] * end, axis=1))
-    return np.minimum(*depths) > THICKNESS
+        ways.append(x - part[:, None] * end)
+    lengths = [np.linalg.norm(way, axis=1) for way in ways]
+    return (RADIUS - np.maximum(*lengths) > THICKNESS) & (
+        (ways[0] * ways[1]).sum(axis=1) < 0.5 * np.prod(lengths, axis=0)
+    )
 
 
 def held_motion(cache: weft.Cache, pinched: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
