@@ -130,8 +130,9 @@ def test_springs_that_cannot_come_back_pull_no_more_than_each_would_alone():
     assert 0.2 * alone < np.abs(limits.given.numpy()).max() <= alone
 
 
-@pytest.mark.parametrize(("seams", "speed"), [((), 0.0), ((2,), -PART * 0.2 / float(RETURN_TIME))])
+@pytest.mark.parametrize(("seams", "speed"), [((), 0.0), ((2,), -0.2 / float(RETURN_TIME))])
 def test_rounds_of_collisions_bring_back_springs_at_seams_only(seams, speed):
+    """And all the way, as nothing else does."""
     x = np.array([[0.0, 0.0, 0.0], [1.3, 0.0, 0.0], [2.6, 0.0, 0.0]])
     network = from_pairs(np.array([[1, 2]]), np.ones(1), np.full(1, 10.0))
     limits = StrainLimits.from_network(network, numbers(np.ones(3)), seams=seams)
