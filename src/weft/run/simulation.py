@@ -134,7 +134,7 @@ class Simulation:
             self.end_frame()
 
     def step_only(self) -> bool:
-        """A step of a frame, towards the goals that are set already: gives whether it ends, and `end_frame` is to follow."""
+        """Take a step towards the goals that are set already; gives whether the frame ends with it: then call `end_frame`."""
         if self.state.step == 0:
             self._reports = []
         self._reports += self.method.advance_step(self.state)

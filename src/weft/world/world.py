@@ -164,7 +164,7 @@ class World:
         self.friction_static, self.friction_kinetic = self._friction()
         self.target = wp.zeros(self.vertex_count, dtype=wp.vec3d, device=self.device)
         self.host_target = np.zeros((self.vertex_count, 3))
-        """the same on the host, see `prescribe`; may be a part of an array of several worlds"""
+        """where prescribed vertices will be, on the host (see `prescribe`); may be a part of an array of several worlds"""
         self._target_due = False
         self._phase = -1
         # called with the state when a step begins; a run watches its frames with it
